@@ -26,8 +26,10 @@ from ocl_inductor.lowering.matmul.bytes_product import (
     MAX_TERMS,
     Number,
     at_start,
+    minus,
     product_of_integers,
     scaled,
+    times,
     varies,
     without_zeros,
 )
@@ -56,13 +58,9 @@ def conv_of_bytes(ctx: LoweringContext, problem: Convolution) -> Value | Decline
     sums = _convolved(ctx, integers)
     if isinstance(sums, Declined):
         return sums
+    p, q = _of_tensor(ctx, x.zero), _of_channel(ctx, w.zero)
     sums = without_zeros(
-        sums,
-        _of_tensor(ctx, x.zero),
-        _of_channel(ctx, w.zero),
-        lambda: _window_sums(ctx, x, problem),
-        lambda: _weight_sums(ctx, w),
-        terms,
+        sums, p, q, lambda: _window_sums(ctx, x, p, problem), lambda: _weight_sums(ctx, w)
     )
     return scaled(sums, _of_tensor(ctx, x.scale), _of_channel(ctx, w.scale))
 
@@ -89,25 +87,24 @@ def _weight_sums(ctx: LoweringContext, w: AffineBytes) -> Value:
     return reshape(sums, (numbers.size[0], *(1,) * (numbers.ndim - 2)))
 
 
-def _window_sums(ctx: LoweringContext, x: AffineBytes, problem: Convolution) -> Value:
-    """``sum P`` of each window, with its padding, for each of the result's channels."""
+def _window_sums(ctx: LoweringContext, x: AffineBytes, p: Number, problem: Convolution) -> Number:
+    """``sum (P - p)`` of each window, 0 in its padding, for each of the result's channels."""
     g, size = problem.g, problem.size
     numbers = cast_value(x.bytes, torch.int32)
     n, channels, *pixels = numbers.size
     channels_of_group = int(channels) // g.groups
     grouped = reshape(numbers, (n, g.groups, channels_of_group, *pixels))
     summed = ctx.reduce(grouped, [2], "sum")
-    if isinstance(x.zero, int) and x.zero:
-        # Around it there are zeros: so that padding counts as the input's zero does.
-        offset = const(x.zero * channels_of_group, torch.int32)
+    if isinstance(p, int) and p:
+        offset = const(p * channels_of_group, torch.int32)
         summed = Value(summed.size, torch.int32, op("sub", summed.body, offset))
     taps = full((g.groups, 1, *g.kernel), 1, torch.int32)
     windows = by_reduction(ctx, summed, taps, g, (n, g.groups, *g.sizes))
-    if isinstance(x.zero, int) and x.zero:
-        offset = const(x.zero * channels_of_group * math.prod(g.kernel), torch.int32)
-        windows = Value(windows.size, torch.int32, op("add", windows.body, offset))
     each = (n, g.groups, int(size[1]) // g.groups, *g.sizes)
-    return reshape(expand(reshape(windows, (n, g.groups, 1, *g.sizes)), each), size)
+    sums = reshape(expand(reshape(windows, (n, g.groups, 1, *g.sizes)), each), size)
+    # A tensor of zeros comes without padding.
+    terms = channels_of_group * math.prod(g.kernel)
+    return sums if isinstance(p, int) else minus(sums, times(p, terms))
 
 
 def _of_tensor(ctx: LoweringContext, x: Number) -> Number:

@@ -2,7 +2,7 @@
 
 With A = (P - p) s and B = (Q - q) t, where p and s do not vary along K, nor q and t, A B is
 
-    s t (sum P Q - p sum Q - q (sum P - p K)),
+    s t (sum P Q - p sum Q - q sum (P - p)),
 
 whose sums are over K, of integers and exact.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial, reduce
+from functools import reduce
 from typing import TypeAlias
 
 import torch
@@ -63,13 +63,13 @@ def product_of_bytes(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
     if isinstance(product, Declined):
         return product
     row, column = problem.a.ndim - 1, problem.b.ndim - 2
+    p, q = at_start(ctx, a.zero, [row]), at_start(ctx, b.zero, [column])
     sums = without_zeros(
         product,
-        at_start(ctx, a.zero, [row]),
-        at_start(ctx, b.zero, [column]),
-        lambda: _sums(ctx, a.bytes, row),
+        p,
+        q,
+        lambda: minus(_sums(ctx, a.bytes, row), times(p, int(k))),
         lambda: _sums(ctx, b.bytes, column),
-        int(k),
     )
     return scaled(sums, at_start(ctx, a.scale, [row]), at_start(ctx, b.scale, [column]))
 
@@ -108,27 +108,34 @@ def without_zeros(
     product: Value,
     p: Number,
     q: Number,
-    sums_of_p: Callable[[], Value],
+    shifted_sums_of_p: Callable[[], Number],
     sums_of_q: Callable[[], Value],
-    terms: int,
 ) -> Value:
-    """``sum (P - p) (Q - q)`` of so many terms, of ``product``, ``sum P Q``, and the others' sums.
+    """``sum (P - p) (Q - q)`` of ``product``, ``sum P Q``, and of ``sum (P - p)`` and ``sum Q``.
 
     Zeros that are numbers are subtracted as integers; tensors, which may hold any, as float32. That
     is exact where they hold 0, as those of symmetric weights do.
     """
     result: Number = product
     if p != 0:
-        result = _of("sub", result, _of("mul", p, sums_of_q()))
+        result = minus(result, times(p, sums_of_q()))
     if q != 0:
-        shifted = sums_of_p() if p == 0 else _of("sub", sums_of_p(), _of("mul", p, terms))
-        result = _of("sub", result, _of("mul", q, shifted))
+        result = minus(result, times(q, shifted_sums_of_p()))
     assert isinstance(result, Value)
     return result
 
 
+def times(x: Number, y: Number) -> Number:
+    """Their product: float32 where one of them is, else of integers."""
+    return 0 if x == 0 or y == 0 else _of("mul", x, y)
+
+
+def minus(x: Number, y: Number) -> Number:
+    """Their difference, likewise."""
+    return x if y == 0 else _of("sub", x, y)
+
+
 def _of(name: str, x: Number, y: Number) -> Number:
-    """``mul`` or ``sub`` of numbers: in float32 where one is, else in integers."""
     if isinstance(x, int) and isinstance(y, int):
         return x * y if name == "mul" else x - y
     values = [v for v in (x, y) if isinstance(v, Value)]
@@ -146,6 +153,6 @@ def scaled(sums: Value, *scales: Number) -> Value:
     result: Number = cast_value(sums, torch.float32)
     factors = [x for x in scales if x != 1]
     if factors:
-        result = _of("mul", result, reduce(partial(_of, "mul"), factors))
+        result = times(result, reduce(times, factors))
     assert isinstance(result, Value)
     return result
