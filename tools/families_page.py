@@ -72,6 +72,16 @@ def _lines(records: list[Record]) -> Iterator[str]:
             for r in one.on_host
         ],
     )
+    yield from _section(
+        "Other numbers when Dynamo traces it",
+        ["family", "against eager"],
+        [
+            [r.name, str(r.metrics["traced_otherwise"])]
+            for one in parts
+            for r in (*one.right, *one.on_host)
+            if r.metrics.get("traced_otherwise")
+        ],
+    )
     broken = [r for r in records if is_counted(r) and r.metrics.get("graph_breaks")]
     yield from _section(
         "Graphs that Dynamo breaks",

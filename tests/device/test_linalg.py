@@ -137,6 +137,27 @@ def test_small_matrices(driver: str, profile: str, name: str) -> None:
 
 @each_driver
 @each_profile
+@pytest.mark.parametrize("n", [40, 100])
+def test_triangular_systems_in_blocks(driver: str, profile: str, n: int) -> None:
+    """Of more rows than one kernel takes."""
+    upper = PROBLEMS["triangular_solve"].run
+
+    def run(a: Tensor, s: Tensor, b: Tensor) -> list[Tensor]:
+        return [
+            *_triangular(a, s, b),
+            upper(a, s, b),
+            torch.cholesky_solve(b, a.tril()),
+            linalg.solve_triangular(a[:1], b, upper=False),
+        ]
+
+    a = torch.randn(3, n, n) * 0.3 / n**0.5 + torch.eye(n)
+    given = a, torch.zeros(1), torch.randn(3, n, 5)
+    ours = compiled(run, driver, profile=profile, fallback="error")
+    _check(lambda a, b: ours(a, given[1], b), lambda a, b: run(a, given[1], b), (a, given[2]))
+
+
+@each_driver
+@each_profile
 @pytest.mark.parametrize("n", (1, 2, 4, 9, 16, 32))
 def test_sizes(driver: str, profile: str, n: int) -> None:
     def eager(a: Tensor, s: Tensor, b: Tensor) -> Any:

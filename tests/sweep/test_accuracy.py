@@ -13,10 +13,12 @@ from rows import write_row
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from ocl_inductor.sweep.accuracy import on_disk, references
+from ocl_inductor.sweep.accuracy import accuracy, on_disk, references
 from ocl_inductor.sweep.accuracy.accuracy import Rule, check_accuracy, compare
 from ocl_inductor.sweep.accuracy.loss_curve import judge
 from ocl_inductor.sweep.accuracy.results import collect, run_once
+from ocl_inductor.sweep.families.build import FamilyModel
+from ocl_inductor.sweep.process.backends import Backend
 from ocl_inductor.sweep.process.child import finite, is_out_of_memory, short_message
 from ocl_inductor.sweep.process.job import Job
 from ocl_inductor.sweep.rows.config import CONFIGS, load
@@ -349,3 +351,30 @@ def test_small_things_of_a_child() -> None:
     assert short_message(raised) == "RuntimeError: backend='opencl' raised: KeyError: 'x'"
     assert is_out_of_memory(MemoryError()) and not is_out_of_memory(ValueError("no"))
     assert is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory: 1"))
+
+
+class _Asks(nn.Module):
+    """Another function where it is traced, as some families of transformers have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x * self.weight
+        return y.cos() if torch.compiler.is_compiling() else y.sin()
+
+
+def test_a_family_that_is_other_where_it_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = FamilyModel(_Asks().requires_grad_(False), (torch.randn(4, 8),), {})
+    monkeypatch.setattr(accuracy, "load_subject", lambda job: made)
+    job = Job("accuracy", "transformers/none", backends=("aot_eager",))
+    report = check_accuracy(job, None, lambda event, **v: None)
+    assert report.status is Status.PASS
+    assert report.details["traced_otherwise"].startswith("out: differs by ")
+
+    real = Backend.compile
+    monkeypatch.setattr(Backend, "compile", lambda *a: lambda x: real(*a)(x) + 1e-2)
+    wrong = check_accuracy(job, None, lambda event, **v: None)
+    assert wrong.status is Status.FAIL_ACCURACY
+    assert "traced_otherwise" not in wrong.details

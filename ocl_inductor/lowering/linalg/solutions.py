@@ -13,10 +13,11 @@ from typing import Literal
 import torch
 
 from ocl_inductor.ir.expr import compare, const, index_value, where
-from ocl_inductor.ir.index import Size, loop_vars, prod, same
+from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.shapes import broadcast_sizes, full
 from ocl_inductor.lowering.core.values import Value, expand, reshape, strided_view, transposed
+from ocl_inductor.lowering.linalg.blocks import MOST_ROWS_IN_BLOCKS, solved_in_blocks
 from ocl_inductor.lowering.linalg.factorisations import (
     LU,
     factorised,
@@ -32,6 +33,7 @@ from ocl_inductor.lowering.linalg.matrices import (
     without_check,
 )
 from ocl_inductor.operators.registry import CannotLower, register
+from ocl_inductor.templates.linalg.factorisations import MOST_ROWS
 from ocl_inductor.templates.linalg.substitution import (
     ROW_ORDER,
     SUBSTITUTION,
@@ -258,9 +260,31 @@ def _solved_by_triangles(
     """Solutions [..., n, k] of ``triangles`` of ``a`` [..., n, n] for ``b`` [..., n, k]."""
     _of_one_dtype(a, b)
     leading = broadcast_sizes((a.size[:-2], b.size[:-2]))
-    matrices = small_matrices(ctx, expand(a, (*leading, *a.size[-2:])))
+    a = expand(a, (*leading, *a.size[-2:]))
     sides = reshape(expand(b, (*leading, *b.size[-2:])), (prod(leading), *b.size[-2:]))
-    return unflattened(_solved(ctx, matrices, triangles, sides), leading)
+    rows = a.size[-1]
+    if is_static(rows) and MOST_ROWS < int(rows) <= MOST_ROWS_IN_BLOCKS:
+        return unflattened(_solved_in_blocks(ctx, a, sides, triangles), leading)
+    return unflattened(_solved(ctx, small_matrices(ctx, a), triangles, sides), leading)
+
+
+def _solved_in_blocks(
+    ctx: LoweringContext, a: Value, sides: Value, triangles: tuple[Triangle, ...]
+) -> Value:
+    if a.dtype not in (torch.float32, torch.float64):
+        raise CannotLower(f"a system of {a.dtype}")
+    if any(same(n, 0) for n in sides.size):
+        return full(sides.size, 0, a.dtype)
+    matrices, _ = in_memory(ctx, a)
+    for triangle in triangles:
+
+        def solve(a: Value, b: Value, triangle: Triangle = triangle) -> Value:
+            return _solved(ctx, small_matrices(ctx, a), (triangle,), b)
+
+        sides = solved_in_blocks(
+            ctx, matrices, sides, solve, lower=triangle.lower, transpose=triangle.transpose
+        )
+    return sides
 
 
 @register(aten.linalg_solve_triangular.default)
