@@ -18,7 +18,7 @@ from ocl_inductor.lowering.matmul.dot_product import has_words, panel_fits
 from ocl_inductor.lowering.matmul.narrow_product import OPERANDS
 from ocl_inductor.templates.blocking import Blocking, ceil_div, with_tall_items
 from ocl_inductor.templates.conv.dot_conv import DOT_CONV, DotConvParams
-from ocl_inductor.templates.gemm.dot_words import DOT_WORDS, LANES
+from ocl_inductor.templates.gemm.dot_words import DOT_WORDS, LANES, fits_registers
 
 #: Channels of a group, and output channels, from which a convolution pays for its panels.
 _MIN_TERMS, _MIN_CHANNELS = 16, 9
@@ -101,7 +101,7 @@ def _blocking(
         for nv, most in _ROWS.items():
             for mr in range(1, min(width, most) + 1):
                 found = Blocking(mr, nv, LANES, 1)
-                if panel_fits(ctx.device, found, column_bytes):
+                if fits_registers(found) and panel_fits(ctx.device, found, column_bytes):
                     yield found
 
     best = min(tiles(), key=time, default=None)

@@ -14,7 +14,7 @@ from ocl_inductor.lowering.matmul.product_limits import product_limits
 from ocl_inductor.lowering.matmul.product_operands import realize_along, with_split_batch
 from ocl_inductor.templates.blocking import Blocking, candidate_blockings, with_tall_items
 from ocl_inductor.templates.gemm.dot_gemm import DOT_GEMM, DotGemmParams
-from ocl_inductor.templates.gemm.dot_words import DOT_WORDS, LANES, DotWords
+from ocl_inductor.templates.gemm.dot_words import DOT_WORDS, LANES, DotWords, fits_registers
 from ocl_inductor.templates.gemm.narrow_gemm import Operands
 from ocl_inductor.templates.gemm.skinny_gemm import VERY_FEW
 
@@ -68,7 +68,7 @@ def _blocking(
     for x in candidate_blockings(
         ctx.device, words.acc, rows, columns, batches, row_bytes * columns
     ):
-        if x.lanes == LANES and panel_fits(ctx.device, x, row_bytes):
+        if x.lanes == LANES and fits_registers(x) and panel_fits(ctx.device, x, row_bytes):
             return with_tall_items(ctx.device, x, rows, columns, batches)
     return None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ocl_inductor.templates.blocking import Blocking
 from ocl_inductor.templates.gemm.narrow_gemm import Operands
 
 #: Lanes of a register: a word each.
@@ -29,6 +30,15 @@ class DotWords:
     element: str
     acc: str
     flips: bool = False
+
+
+#: Registers; and those that a round needs beside its sums and vectors of B.
+_REGISTERS, _OF_A = 32, 2
+
+
+def fits_registers(tile: Blocking) -> bool:
+    """Whether the sums of a tile have a register each."""
+    return tile.nv * (tile.mr + 1) + _OF_A <= _REGISTERS
 
 
 #: By the type of A. Bytes of B have a sign.
