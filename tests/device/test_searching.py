@@ -70,6 +70,25 @@ def test_histogram(driver: str, profile: str) -> None:
 
 
 @everywhere
+def test_histograms_over_the_range_of_the_elements(driver: str, profile: str) -> None:
+    def fn(x: Any, long: Any, d: Any, alike: Any) -> Any:
+        return (
+            torch.histc(x), torch.histc(x, 7), torch.histc(long, 32), torch.histc(d, 5),
+            torch.histc(alike, 4), torch.histc(x, 6, 2, 2), torch.histc(x[:0], 3),
+        )  # fmt: skip
+
+    options = {"device": driver, "profile": profile, "fallback": "error"}
+    alike = torch.full((9,), 3.0)
+    agree(fn, torch.randn(13, 11), torch.randn(10_007), torch.randn(100).double(), alike, **options)
+    compiled = torch.compile(lambda x: torch.histc(x, 4), backend="opencl", options=options)
+    for number in ("nan", "inf", "-inf"):
+        x = torch.randn(50)
+        x[7] = float(number)
+        with pytest.raises(RuntimeError, match="not finite"):
+            compiled(x)
+
+
+@everywhere
 def test_histograms_of_any_number_of_elements(driver: str, profile: str) -> None:
     options = {"device": driver, "profile": profile, "fallback": "error"}
 
