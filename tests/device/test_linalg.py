@@ -55,6 +55,7 @@ PROBLEMS = {
     "solve, one matrix for all": Problem(lambda a, s, b: linalg.solve(a[0], b)),
     "cholesky": Problem(lambda a, s, b: linalg.cholesky(s)),
     "cholesky, upper": Problem(lambda a, s, b: linalg.cholesky(s, upper=True)),
+    "cholesky, the older one": Problem(lambda a, s, b: torch.cholesky(s, upper=True)),
     "cholesky_solve": Problem(lambda a, s, b: torch.cholesky_solve(b, linalg.cholesky(s))),
     "cholesky_solve, upper": Problem(
         lambda a, s, b: torch.cholesky_solve(b, linalg.cholesky(s, upper=True), upper=True)

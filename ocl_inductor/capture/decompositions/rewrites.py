@@ -144,6 +144,12 @@ def _all_but(dim: int, x: Tensor) -> list[int]:
     return [d for d in range(x.ndim) if d != dim % x.ndim]
 
 
+def cholesky(a: Tensor, upper: bool = False) -> Tensor:
+    """The older operator, as ``torch.linalg`` has it."""
+    factor: Tensor = torch.linalg.cholesky(a, upper=upper)
+    return factor
+
+
 REWRITES: dict[torch._ops.OpOverload, Callable[..., object]] = {
     aten._cdist_forward.default: cdist_forward,
     aten._trilinear.default: trilinear,
@@ -151,6 +157,7 @@ REWRITES: dict[torch._ops.OpOverload, Callable[..., object]] = {
     aten._weight_norm_interface_backward.default: weight_norm_backward,
     aten.as_strided_copy.default: as_strided_copy,
     aten.binary_cross_entropy.default: binary_cross_entropy,
+    aten.cholesky.default: cholesky,
     aten.multilabel_margin_loss_forward.default: multilabel_margin_loss_forward,
     aten.smooth_l1_loss_backward.default: smooth_l1_loss_backward,
     aten.soft_margin_loss_backward.default: soft_margin_loss_backward,
