@@ -120,6 +120,15 @@ def test_every_page_is_listed() -> None:
         assert f": docs/{name}\n" in site
 
 
+def test_every_folder_of_results_is_on_the_site() -> None:
+    """``make docs`` makes a page of each, and refuses one that no menu leads to."""
+    site = _text(ROOT / "mkdocs.yml")
+    folders = [path for path in (ROOT / "docs" / "results").iterdir() if path.is_dir()]
+    assert folders
+    missing = [f.name for f in folders if f"docs/results/{f.name}/README.md" not in site]
+    assert not missing, f"add to the nav of mkdocs.yml: {missing}"
+
+
 def test_files_that_are_named_exist() -> None:
     for page in PAGES:
         for name in re.findall(r"`((?:\w+/)+\w+\.(?:py|cl\.jinja|sh))`", _text(page)):
