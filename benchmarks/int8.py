@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
-from benchmarks.contenders import BASELINES, compiling, is_opencl, opencl, preload, prepare
+from benchmarks.contenders import BASELINES, compiling, opencl, preload, prepare
 from benchmarks.zoo import find
 from benchmarks.zoo.entry import tensor_outputs
 from ocl_inductor.support import child_process
@@ -65,9 +65,8 @@ def _measure(contender: str, network: str, calls: int) -> dict[str, Any]:
     model = entry.build().eval()
     inputs = entry.inputs(batch=NETWORKS[network])
     exact = _first(copy.deepcopy(model).double()(*inputs.double().args))
-    if is_opencl(contender) and contender.endswith(FLOAT32):
-        contender = contender.removesuffix("/" + FLOAT32)
-    else:
+    contender, _, kind = contender.partition("/")
+    if kind != FLOAT32:
         model = _WAYS[network](model, inputs.args)
     run = prepare(contender, model)
     with compiling(contender):

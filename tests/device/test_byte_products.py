@@ -11,9 +11,9 @@ import agreement
 import pytest
 import torch
 import torch.ao.quantization.fx._decomposed
-from abilities import where_pytorch_can
 from agreement import two_drivers
 from bf16_checks import CONVOLUTIONS, name_of
+from byte_checks import LIMITS, check_products, signed, unsigned, whole
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -21,7 +21,6 @@ from ocl_inductor.device.select import select_device
 
 each_driver = pytest.mark.parametrize("driver", two_drivers("cpu"))
 quantised = torch.ops.quantized_decomposed
-BYTE = {torch.uint8: (0, 255), torch.int8: (-128, 127)}
 
 # A matrix unit would take them all.
 compiled = functools.partial(agreement.compiled, matrix_unit=False)
@@ -35,42 +34,13 @@ def taken(driver: str, taken: list[str]) -> list[str]:
     return taken
 
 
-def whole(dtype: torch.dtype, *size: int) -> Tensor:
-    """Any bytes, with the extremes, whose sums are the largest."""
-    low, high = BYTE[dtype]
-    x = torch.randint(low, high + 1, size, dtype=dtype)
-    x[0] = low
-    x[-1] = high
-    return x
-
-
-signed = functools.partial(whole, torch.int8)
-unsigned = functools.partial(whole, torch.uint8)
-
-
 @each_driver
 @pytest.mark.parametrize(
     "m, k, n", [(64, 64, 64), (7, 36, 9), (37, 72, 45), (131, 772, 50), (20, 2052, 130)]
 )
 def test_products_of_integers(driver: str, taken: list[str], m: int, k: int, n: int) -> None:
-    pairs = [
-        (signed(m, k), signed(k, n)),
-        (signed(m, k), signed(n, k).t()),
-        (unsigned(m, k), signed(n, k).t()),
-        (signed(k, m).t(), signed(k, n)),
-        (unsigned(m, k + 3)[:, 1:-2], signed(k, n + 5)[:, 2:-3]),
-        (torch.full((m, k), -128, dtype=torch.int8), torch.full((k, n), -128, dtype=torch.int8)),
-    ]
-    flat = [x for pair in pairs for x in pair]
-
-    def products(*x: Tensor) -> list[Tensor]:
-        return [torch._int_mm(*p) for p in zip(x[::2], x[1::2], strict=True)]
-
-    with where_pytorch_can(products, *flat):
-        got = compiled(products, driver)(*flat)
-    for result, (a, b) in zip(got, pairs, strict=True):
-        assert torch.equal(result, (a.long() @ b.long()).int())
-    assert taken == ["dot_gemm"] * len(pairs)
+    count = check_products(lambda f: compiled(f, driver), m, k, n)
+    assert taken == ["dot_gemm"] * count
 
 
 @each_driver
@@ -87,11 +57,11 @@ def test_rows_of_any_number(driver: str, taken: list[str]) -> None:
 
 
 def by_tensor(q: Tensor, scale: float = 0.037, zero: int = 7) -> Tensor:
-    return quantised.dequantize_per_tensor(q, scale, zero, *BYTE[q.dtype], q.dtype)
+    return quantised.dequantize_per_tensor(q, scale, zero, *LIMITS[q.dtype], q.dtype)
 
 
 def by_channel(q: Tensor, scales: Tensor, zeros: Tensor | None) -> Tensor:
-    return quantised.dequantize_per_channel(q, scales, zeros, 0, *BYTE[q.dtype], q.dtype)
+    return quantised.dequantize_per_channel(q, scales, zeros, 0, *LIMITS[q.dtype], q.dtype)
 
 
 def weights(*size: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -306,7 +276,7 @@ def test_what_is_not_a_sum_of_bytes_goes_another_way(driver: str, taken: list[st
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8], ids=str)
 def test_clamped_numbers_become_bytes(driver: str, dtype: torch.dtype) -> None:
     """The conversion after a clamp takes no detour; NaN is what eager makes of it."""
-    low, high = BYTE[dtype]
+    low, high = LIMITS[dtype]
 
     def convert(x: Tensor) -> tuple[Tensor, ...]:
         return (

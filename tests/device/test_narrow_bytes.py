@@ -6,9 +6,8 @@ import dataclasses
 from typing import Any
 
 import pytest
-import torch
-from abilities import where_pytorch_can
 from agreement import compiled, two_drivers
+from byte_checks import check_products
 
 from ocl_inductor.device.select import select_device
 from ocl_inductor.lowering.matmul import narrow_product
@@ -32,32 +31,8 @@ def way(request: Any, driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(narrow_product, "_turned", valued)
 
 
-def signed(*size: int) -> torch.Tensor:
-    return torch.randint(-128, 128, size, dtype=torch.int8)
-
-
-def unsigned(*size: int) -> torch.Tensor:
-    return torch.randint(0, 256, size, dtype=torch.uint8)
-
-
 @each_driver
 @pytest.mark.parametrize("m, k, n", SIZES)
 def test_products(driver: str, taken: list[str], way: None, m: int, k: int, n: int) -> None:
-    pairs = [
-        (signed(m, k), signed(k, n)),
-        (signed(m, k), signed(n, k).t()),
-        (unsigned(m, k), signed(n, k).t()),
-        (signed(k, m).t(), signed(k, n)),
-        (unsigned(m, k + 3)[:, 1:-2], signed(k, n + 5)[:, 2:-3]),
-        (torch.full((m, k), -128, dtype=torch.int8), torch.full((k, n), -128, dtype=torch.int8)),
-    ]
-    flat = [x for pair in pairs for x in pair]
-
-    def products(*x: torch.Tensor) -> list[torch.Tensor]:
-        return [torch._int_mm(*p) for p in zip(x[::2], x[1::2], strict=True)]
-
-    with where_pytorch_can(products, *flat):
-        got = compiled(products, driver)(*flat)
-    for result, (a, b) in zip(got, pairs, strict=True):
-        assert torch.equal(result, (a.long() @ b.long()).int())
-    assert taken == ["narrow_gemm"] * len(pairs)
+    count = check_products(lambda f: compiled(f, driver), m, k, n)
+    assert taken == ["narrow_gemm"] * count

@@ -37,10 +37,9 @@ from ocl_inductor.lowering.matmul.problem import Gemm
 
 
 def conv_of_bytes(ctx: LoweringContext, problem: Convolution) -> Value | Declined:
-    """The convolution to float32 of operands that are affine functions of bytes."""
+    """The convolution to float32 of operands that ``are_bytes``."""
     x, w, g = affine_bytes(problem.x), affine_bytes(problem.weight), problem.g
-    if x is None or w is None:
-        return Declined("an operand is no affine function of bytes")
+    assert x is not None and w is not None
     if problem.depthwise or g.transposed:
         return Declined("it is depthwise or transposed")
     if varies(x, range(problem.x.ndim)) or varies(w, range(1, problem.weight.ndim)):

@@ -28,12 +28,11 @@ from ocl_inductor.lowering.conv.matrix_conv import conv_by_matrix_unit, conv_par
 from ocl_inductor.lowering.conv.mma_conv import mma_conv
 from ocl_inductor.lowering.conv.narrow_conv import narrow_conv
 from ocl_inductor.lowering.conv.winograd import declines, winograd
-from ocl_inductor.lowering.core.affine import affine_bytes
 from ocl_inductor.lowering.core.choose import Declined, Implementation, choose
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.shapes import cast_value, from_sums, full
 from ocl_inductor.lowering.core.values import Value, permute, reindex, reshape
-from ocl_inductor.lowering.matmul.bytes_product import multiplies_bytes
+from ocl_inductor.lowering.matmul.bytes_product import are_bytes
 from ocl_inductor.lowering.matmul.matmul import binary, compute_dtype
 from ocl_inductor.lowering.matmul.mma_product import takes_halves
 from ocl_inductor.operators.registry import CannotLower, register
@@ -84,7 +83,7 @@ def convolve(ctx: LoweringContext, x: Value, weight: Value, g: Geometry) -> Valu
     halves = g.groups == 1 and takes_halves(ctx, x, weight)
     if not pairs and not halves:
         x, weight = cast_value(x, dtype), cast_value(weight, dtype)
-    if multiplies_bytes(ctx.device) and affine_bytes(x) and affine_bytes(weight):
+    if are_bytes(ctx.device, x, weight):
         of_bytes = Convolution(x, weight, g, result_size, dtype)
         found = choose(ctx, "convolution", of_bytes, _OF_BYTES, "a convolution of floats")
         if found is not None:

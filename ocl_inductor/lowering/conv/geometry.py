@@ -131,8 +131,7 @@ class WeightGradient:
     ``coarse`` (n, groups*a, \\*windows) has an element for each window, ``fine`` (n, groups*b,
     \\*spatial) is what the windows slide over; ``size`` is the weight's, (groups*a, b, \\*kernel).
 
-    ``dtype``: of the result and its sums; the operands may be narrower. ``fill``: what padding
-    holds.
+    ``dtype``: of the result and its sums; the operands may be narrower.
     """
 
     coarse: Value

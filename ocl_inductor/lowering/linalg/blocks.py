@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.values import Value, transposed
+from ocl_inductor.lowering.core.values import Value
 from ocl_inductor.lowering.matmul.matmul import matmul
 from ocl_inductor.lowering.reduce.reduce import binary
 from ocl_inductor.lowering.views.views import slice_view
@@ -23,10 +23,10 @@ Solve = Callable[[Value, Value], Value]
 
 
 def solved_in_blocks(
-    ctx: LoweringContext, a: Value, b: Value, solve: Solve, *, lower: bool, transpose: bool
+    ctx: LoweringContext, a: Value, b: Value, solve: Solve, *, lower: bool
 ) -> Value:
-    """Solutions [batch, n, k] of a triangle of ``a`` [batch, n, n], or of ``a`` transposed, for
-    ``b`` [batch, n, k]. ``lower``: which it is after that; ``solve``: of at most MOST_ROWS rows."""
+    """Solutions [batch, n, k] of the ``lower`` or the upper triangle of ``a`` [batch, n, n] for
+    ``b`` [batch, n, k]. ``solve``: those of at most MOST_ROWS rows."""
     rows = int(a.size[-1])
     if rows <= MOST_ROWS:
         return solve(a, b)
@@ -35,17 +35,12 @@ def solved_in_blocks(
     first, second = (upper_part, lower_part) if lower else (lower_part, upper_part)
 
     def block(of_rows: tuple[int, int], of_columns: tuple[int, int]) -> Value:
-        """Of ``a``, where it is transposed of its transpose's."""
-        if transpose:
-            of_rows, of_columns = of_columns, of_rows
         return slice_view(slice_view(a, 1, *of_rows, 1), 2, *of_columns, 1)
 
     def solved(part: tuple[int, int], sides: Value) -> Value:
-        whole = block(part, part)
-        return solved_in_blocks(ctx, whole, sides, solve, lower=lower, transpose=transpose)
+        return solved_in_blocks(ctx, block(part, part), sides, solve, lower=lower)
 
     known = solved(first, slice_view(b, 1, *first, 1))
-    between = block(second, first)
-    follows = matmul(ctx, transposed(between) if transpose else between, known)
+    follows = matmul(ctx, block(second, first), known)
     rest = solved(second, binary("sub", slice_view(b, 1, *second, 1), follows))
     return ctx.concatenate([known, rest] if lower else [rest, known], 1)

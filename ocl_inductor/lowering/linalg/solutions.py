@@ -277,13 +277,13 @@ def _solved_in_blocks(
         return full(sides.size, 0, a.dtype)
     matrices, _ = in_memory(ctx, a)
     for triangle in triangles:
+        whole = transposed(matrices) if triangle.transpose else matrices
+        as_it_lies = replace(triangle, transpose=False)
 
-        def solve(a: Value, b: Value, triangle: Triangle = triangle) -> Value:
-            return _solved(ctx, small_matrices(ctx, a), (triangle,), b)
+        def solve(a: Value, b: Value, part: Triangle = as_it_lies) -> Value:
+            return _solved(ctx, small_matrices(ctx, a), (part,), b)
 
-        sides = solved_in_blocks(
-            ctx, matrices, sides, solve, lower=triangle.lower, transpose=triangle.transpose
-        )
+        sides = solved_in_blocks(ctx, whole, sides, solve, lower=triangle.lower)
     return sides
 
 

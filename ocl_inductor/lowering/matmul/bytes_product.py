@@ -40,18 +40,16 @@ MAX_TERMS = 1 << 14
 Number: TypeAlias = Value | int
 
 
-def multiplies_bytes(device: DeviceInfo) -> bool:
-    """Whether the device has instructions for products of bytes."""
-    return device.int8_dot or device.amx
+def are_bytes(device: DeviceInfo, a: Value, b: Value) -> bool:
+    """Whether both are affine functions of bytes, whose products the device has."""
+    has_products = device.int8_dot or device.amx
+    return has_products and affine_bytes(a) is not None and affine_bytes(b) is not None
 
 
 def product_of_bytes(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
-    """The product to float32 of operands that are affine functions of bytes."""
+    """The product to float32 of operands that :func:`are_bytes`."""
     a, b = affine_bytes(problem.a), affine_bytes(problem.b)
-    if not multiplies_bytes(ctx.device):
-        return Declined("the device has no products of bytes")
-    if a is None or b is None:
-        return Declined("an operand is no affine function of bytes")
+    assert a is not None and b is not None
     k = problem.a.size[-1]
     if not is_static(k) or int(k) > MAX_TERMS:
         return Declined(f"sums of {k} terms may not fit into int32")

@@ -8,7 +8,6 @@ import torch
 
 from ocl_inductor.ir.expr import const, op
 from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
-from ocl_inductor.lowering.core.affine import affine_bytes
 from ocl_inductor.lowering.core.choose import Declined, Implementation, choose
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.shapes import cast_value, depends_on, from_sums, full
@@ -23,7 +22,7 @@ from ocl_inductor.lowering.core.values import (
     strided_view,
     transposed,
 )
-from ocl_inductor.lowering.matmul.bytes_product import multiplies_bytes, product_of_bytes
+from ocl_inductor.lowering.matmul.bytes_product import are_bytes, product_of_bytes
 from ocl_inductor.lowering.matmul.dot_product import dot_product
 from ocl_inductor.lowering.matmul.matrix_product import product_by_matrix_unit
 from ocl_inductor.lowering.matmul.mma_product import mma_product
@@ -108,7 +107,7 @@ def matmul(
             return reshape(matmul(ctx, flat, one), (*batch, m, n))
     order = out_order or tuple(range(len(batch) + 1))
     problem = Gemm(a, b, out, order)
-    if multiplies_bytes(ctx.device) and affine_bytes(a) and affine_bytes(b):
+    if are_bytes(ctx.device, a, b):
         found = choose(ctx, "gemm", problem, _PRODUCTS_OF_BYTES, "a gemm of floats")
         if found is not None:
             return found
